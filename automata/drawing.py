@@ -198,7 +198,7 @@ def _has_table(
         table.remove()
         return False
     if key:
-        style = {"ha": "left", "va": "top", "fontsize": _SMALLEST}
+        style: dict[str, Any] = {"ha": "left", "va": "top", "fontsize": _SMALLEST}
         show_plainly(axes.text(0, below - 0.03, "\n".join(key), **style, transform=axes.transAxes))
     return True
 

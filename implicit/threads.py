@@ -35,7 +35,7 @@ def chosen_threads(given: str | None, parameters: Callable[[], int]) -> Iterator
     before = threads = torch.get_num_threads()
     why = "as --threads says"
     if given is not None:
-        if not (given.isascii() and given.isdigit() and 0 < int(given) <= 1024):
+        if not (given.isascii() and given.isdigit() and len(given) <= 4 and 0 < int(given) <= 1024):
             raise InputError(f"threads is {given}; give a whole number from 1 to 1024")
         threads = int(given)
     elif not any(os.environ.get(name) for name in _SET_BY) and before > 1 and parameters() <= MOST_PARAMETERS:

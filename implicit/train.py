@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.list:
         _print_names()
         return
-    if arguments.out is None and not arguments.show_config:
+    if not arguments.out and not arguments.show_config:
         raise InputError("out is missing; give a run folder with --out")
     folder = RunFolder(Path(arguments.out or ""))
     fields: dict[str, Any] = {}

@@ -61,7 +61,7 @@ def _in_run_folder(folder: str) -> bool:
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     _module = sys.orig_argv[-len(sys.argv)]
     _module = _module.partition("m")[2] if _module.startswith("-") else _module
-    if _module.partition(".")[0] in _PACKAGES or _in_run_folder(sys.path[0]):
+    if _module.partition(".")[0] in (*_PACKAGES, "benchmarks") or _in_run_folder(sys.path[0]):
         leave_current_folder()
 
 from implicit_ssm.own import require

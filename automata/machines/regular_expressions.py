@@ -239,6 +239,7 @@ class _Positions:
 
     def _join(self, ends: Sequence[int]) -> int:
         """Return a new position to which all of these lead."""
+        self.nodes += len(ends)
         end = self.new()
         for position in ends:
             self.free[position].append((None, end))

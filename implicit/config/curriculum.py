@@ -132,7 +132,7 @@ class Curriculum(PenaltyOptions):
         description="training steps of the bounded phase; the free phase follows (implicit models)",
     )
     bounded_iterations: PositiveInt = Field(
-        default=4, description="self-iterations in the bounded phase, all of them differentiated"
+        default=4, le=10**6, description="self-iterations in the bounded phase, all of them differentiated"
     )
     bounded_length: NonNegativeInt = Field(
         default=0,
@@ -140,6 +140,7 @@ class Curriculum(PenaltyOptions):
     )
     free_max_iterations: PositiveInt = Field(
         default=24,
+        le=10**6,
         description="the most self-iterations in the free phase; phantom gradients add phantom_steps to them",
     )
     free_mode: Literal["auto", "simultaneous", "windowed"] = Field(

@@ -225,10 +225,11 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
             good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
         good["length"] = min(good["length"], built.longest or good["length"])
     steps = str(overrides.get("steps"))  # a number, or that of a flag
-    if "final_steps" in good and steps.isdecimal():
+    is_number = steps.isdecimal() and len(steps) < 20  # others are refused when they are read
+    if "final_steps" in good and is_number:
         share = min(int(steps), good["steps"]) / good["steps"]
         good["final_steps"] = max(1, int(share * good["final_steps"]))
-    if steps.isdecimal() and "optimizer" not in overrides:  # else the group has its own
+    if is_number and "optimizer" not in overrides:  # else the group has its own
         usual = OptimizerConfig.model_fields["warmup_steps"].default
         good["warmup_steps"] = min(usual, -(-int(steps) // 4))
     settings = nest(TrainConfig, good)

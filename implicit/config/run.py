@@ -94,6 +94,7 @@ class EvaluationConfig(CheckedConfig):
     )
     max_iterations: PositiveInt | None = Field(
         default=None,
+        le=10**6,
         description="the most self-iterations when validating; that of the phase if none",
         json_schema_extra={"flat_name": "evaluation_max_iterations"},
     )

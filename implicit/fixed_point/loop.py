@@ -29,6 +29,8 @@ STALLED, FALLEN = 50, 0.98
 """In half precision a token ends if its residual did not fall to this share within so many evaluations.
 
 At that rate a factor of ten takes 50 ln 10 / −ln 0.98 = 5,700 evaluations."""
+MOST_ITERATIONS = 10**9
+"""Kernels count in integers of 32 bits."""
 
 
 @by_known_names
@@ -54,7 +56,7 @@ class Stopping:
         check_number("atol", self.atol)
         if not (self.rtol >= 0 and self.atol >= 0):  # also refuses NaN
             raise InputError(f"rtol is {self.rtol} and atol {self.atol}; give tolerances of at least 0")
-        check_integer("max_iterations", self.max_iterations, 1)
+        check_integer("max_iterations", self.max_iterations, 1, MOST_ITERATIONS)
 
     def resolved_by(self, latent: Tensor) -> "Stopping":
         """Return the rule with a relative tolerance that the latent's element type, or autocast's, resolves.

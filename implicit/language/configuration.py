@@ -131,7 +131,7 @@ class LanguageModelConfig(PreTrainedConfig):
         fixed = FIXED | INITIAL
         for name in sorted(fixed.keys() & others.keys()):
             value = tuple(others[name]) if isinstance(others[name], list) else others[name]
-            if value != fixed[name]:
+            if (usual := fixed[name]) != value and (usual, value) != ("silu", "swish"):  # are one function
                 raise InputError(f"{name} is {shown(value)}; the layers here have {fixed[name]}, give that")
         for name in others.keys() - fixed.keys() - UNREAD - OF_TRANSFORMERS:
             if not name.startswith("_"):
@@ -253,7 +253,7 @@ class LlamaLayers(LanguageModelConfig):
             self.num_key_value_heads = self.num_attention_heads
         rope = others.pop("rope_parameters", None)
         if rope is not None:
-            self.rope_theta = _rope_theta(rope, self.rope_theta)
+            self.rope_theta = _rope_theta(rope, self.rope_theta, type(self).rope_theta)
         super().__post_init__(**others)
         heads, width = self.num_attention_heads, self.hidden_size
         size = others.get("head_dim")
@@ -282,7 +282,7 @@ class LlamaLayers(LanguageModelConfig):
         }
 
 
-def _rope_theta(rope: Any, usual: float) -> float:
+def _rope_theta(rope: Any, given: float, usual: float) -> float:
     """Return the base of rotary positions; refuse all but the usual ones, alike in all layers."""
     if not isinstance(rope, Mapping) or any(isinstance(part, Mapping) for part in rope.values()):
         raise InputError(
@@ -293,7 +293,9 @@ def _rope_theta(rope: Any, usual: float) -> float:
     for name, value in rope.items():
         if name != "rope_theta" and value != expected.get(name):
             raise InputError(f"{name} is {shown(value)}; only 'default' positions are known here")
-    theta: float = rope.get("rope_theta", usual)
+    theta: float = rope.get("rope_theta", given)
+    if given not in (usual, theta):
+        raise InputError(f"rope_theta is {given}, and {shown(theta)} in rope_parameters; give one of them")
     return theta
 
 

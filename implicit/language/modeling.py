@@ -46,7 +46,7 @@ from implicit.language.configuration import (
 )
 from implicit.language.padding import LOST, Reading, SequenceState
 from implicit.language.prompt import read_prompt
-from implicit.language.stored_models import check_stored_size, check_texts
+from implicit.language.stored_models import check_stored_size, check_texts, model_and_adapter
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput as StackOutput
 from implicit.models.registry import Mamba2, Transformer
@@ -169,12 +169,13 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if pretrained_model_name_or_path is not None:
             folder = Path(pretrained_model_name_or_path) / (options.get("subfolder") or "")
             if folder.is_dir():
+                folder, adapter = model_and_adapter(folder)
                 check_texts(folder)
                 variant = f"[.]{re.escape(options['variant'])}" if options.get("variant") else ""
                 files = rf"model(-\d+-of-\d+)?{variant}(-\d+-of-\d+)?[.]safetensors"
                 check_hashes(folder, files)
                 if options.get("state_dict") is None and not options.get("ignore_mismatched_sizes"):
-                    check_stored_size(cls, folder, options.get("config"))
+                    check_stored_size(cls, folder, options.get("config"), adapter)
         try:
             found = super().from_pretrained(pretrained_model_name_or_path, *others, **options)
         except ValueError as fault:  # of accelerate, for modules of which a part is on the disk
@@ -354,11 +355,10 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         logits = self.lm_head(features[:, kept])
         loss = None
         if labels is not None:
-            extra = {name: others[name] for name in _OF_THE_LOSS if name in others}
-            counted = extra.get("num_items_in_batch") is not None
-            labels = self._checked_labels(labels, input_ids, reading, logits, counted)
+            items, ignored = others.get("num_items_in_batch"), others.get("ignore_index", LEFT_OUT)
+            labels = self._checked_labels(labels, input_ids, reading, logits, items is not None, ignored)
             loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.vocab_size, **extra
+                logits=logits, labels=labels, vocab_size=self.config.vocab_size, num_items_in_batch=items
             )
         seen = input_ids.shape[1] + (0 if cache is None else cache.seen)
         held = None
@@ -450,7 +450,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         }
 
     def _checked_labels(
-        self, labels: Tensor, tokens: Tensor, reading: Reading, logits: Tensor, counted: bool
+        self, labels: Tensor, tokens: Tensor, reading: Reading, logits: Tensor, counted: bool, ignored: int
     ) -> Tensor:
         """Refuse labels that do not fit; leave out padding, what is predicted from it, and borders."""
         check_type("labels", labels, Tensor, "give a tensor, [batch, length], such as the tokens")
@@ -462,6 +462,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             )
         if labels.is_floating_point() or labels.dtype is torch.bool:
             raise InputError(f"labels is {labels.dtype}; give the numbers of tokens, int64")
+        labels = labels.long().masked_fill(labels == ignored, LEFT_OUT)
         wrong = ((labels < 0) | (labels >= self.config.vocab_size)) & (labels != LEFT_OUT)
         if bool(wrong.any()):
             raise InputError(
@@ -469,7 +470,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
                 f"{LEFT_OUT} to leave one out"
             )
         if reading.predicted is None:
-            return labels.long()
+            return labels
         if counted:
             lost = (labels != LEFT_OUT) & ~reading.predicted
             lost[:, 0] = False
@@ -481,7 +482,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
                     f"num_items_in_batch counts and the loss leaves out; give {LEFT_OUT} there, as "
                     "DataCollatorForLanguageModeling and DataCollatorWithFlattening do"
                 )
-        return labels.long().masked_fill(~reading.predicted, LEFT_OUT)
+        return labels.masked_fill(~reading.predicted, LEFT_OUT)
 
     def _tell(self, solutions: list[SequenceSolution]) -> None:
         """Warn or raise where a token has no fixed point, as configured; never in training."""

@@ -49,6 +49,15 @@ class SequenceState:
         if self.mask is not None:
             self.mask = self.mask[beam_idx.to(self.mask.device)]
 
+    def crop(self, max_length: int) -> None:
+        """Refuse: a state does not tell what it was some tokens ago.
+
+        Always an InputError.
+        """
+        raise InputError(
+            f"max_length is {max_length}, and a state cannot be cut back; give another assistant_model"
+        )
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -50,7 +50,7 @@ HERE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 def check_texts(folder: Path) -> None:
     """Refuse configurations and tokenizers that are too large to be read whole, or never read to the end."""
-    for file in folder.iterdir():
+    for file in [*folder.iterdir(), *folder.glob("additional_chat_templates/*")]:
         if file.suffix in _READ_WHOLE and file.is_file() and file.stat().st_size > LARGEST_TEXT:
             raise InputError(f"{file} is too large; give a file of at most {LARGEST_TEXT} bytes")
     _check_patterns_and_kernels(folder)
@@ -61,6 +61,9 @@ _MOST_REPETITIONS = 5
 
 _MOST_WAYS = 10**5
 """Choices of one alternative in every group of a pattern."""
+
+_MOST_STEPS = 10**4
+"""Of all patterns, where each repetition counts as a factor of four: some 60 ms for every module."""
 
 
 def _check_patterns_and_kernels(folder: Path) -> None:
@@ -80,10 +83,13 @@ def _check_patterns_and_kernels(folder: Path) -> None:
                 "transformers itself, such as 'sdpa'"
             )
         own = stored if field is None or not isinstance(stored, dict) else stored.get(field)
+        steps = 0
         for text in (leaf for leaf in _leaves(own) if isinstance(leaf, str)):
             repetitions = len(re.findall(r"(?<!\()[*+?{]", text))
             ways = prod(group.count("|") + 1 for group in text.split("("))
-            if repetitions > _MOST_REPETITIONS or ways > _MOST_WAYS or re.search(r"\)[*+{]", text):
+            steps += 4**repetitions
+            repeats = repetitions > _MOST_REPETITIONS or re.search(r"\)[*+{]", text)
+            if repeats or ways > _MOST_WAYS or steps > _MOST_STEPS:
                 raise InputError(
                     f"{file}: the pattern {printable(text[:40])} repeats too much; give names of modules"
                 )
@@ -105,7 +111,20 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = None) -> None:
+def model_and_adapter(folder: Path) -> tuple[Path, Path | None]:
+    """Return the folders of a model and of its adapter, which one folder may be, or may name the other."""
+    file = folder / "adapter_config.json"
+    if not file.is_file() or not is_peft_available():
+        return folder, None
+    check_texts(folder)
+    base = json.loads(file.read_bytes()).get("base_model_name_or_path")
+    elsewhere = not (folder / "config.json").is_file() and isinstance(base, str) and Path(base).is_dir()
+    return (Path(base) if elsewhere else folder), folder
+
+
+def check_stored_size(
+    model: type[PreTrainedModel], folder: Path, config: Any = None, adapter: Path | None = None
+) -> None:
     """Refuse a configuration of weights that no file holds, or that files hold as integers or the like.
 
     Some may be missing, such as a new head: as many as there are, or a small model. Folders in other formats
@@ -115,6 +134,8 @@ def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = 
     config_file = folder / "config.json"
     if not files or not config_file.is_file():
         return
+    if _longest_list(folder) > _most_parts(folder):
+        raise InputError(f"{config_file} asks for more layers or labels than files hold; restore it")
     found = {
         _own_name(model, name): tensor for file in files for name, tensor in declared_tensors(file)[0].items()
     }
@@ -138,11 +159,51 @@ def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = 
         raise InputError(
             f"{config_file} asks for {asked} weights, and the files hold {held} of them; restore it"
         )
+    if adapter is not None:
+        with torch.device("meta"):
+            _inject(adapter, own)
+        added = sum(weight.numel() for weight in own.parameters()) - asked
+        if added > SURELY_SMALL + 2 * _size_of_weights(adapter):
+            raise InputError(
+                f"{adapter / 'adapter_config.json'} asks for {added} weights, which no file holds; restore it"
+            )
+
+
+def _inject(folder: Path, model: PreTrainedModel) -> None:
+    """Put the adapter of a folder into a model of shapes alone."""
+    from peft import PeftConfig, inject_adapter_in_model
+
+    adapter = PeftConfig.from_pretrained(str(folder))
+    vars(adapter).update(init_lora_weights=False)  # which may need numbers
+    inject_adapter_in_model(adapter, model)
+
+
+def _size_of_weights(folder: Path) -> int:
+    return sum(part.stat().st_size for part in folder.iterdir() if part.suffix in _WEIGHTS)
+
+
+def _most_parts(folder: Path) -> int:
+    """The most modules and weights that files of a folder may hold: as many bytes take a name and a shape."""
+    return 10**4 + _size_of_weights(folder) // 32
 
 
 def _own_name(model: type[PreTrainedModel], name: str) -> str:
     """The name of a weight, which files of the stack alone have without the prefix."""
     return name.removeprefix(f"{model.base_model_prefix}.")
+
+
+def _longest_list(folder: Path) -> int:
+    """The most layers or labels that a configuration asks for, of which `transformers` makes lists."""
+    longest = 0
+
+    def look(fields: dict[str, Any]) -> None:
+        nonlocal longest
+        for name, value in fields.items():
+            if "layer" in name or name in ("num_labels", "attention_types"):
+                longest = max([longest, *(one for one in _leaves(value) if isinstance(one, int))])
+
+    json.loads((folder / "config.json").read_bytes(), object_hook=look)
+    return longest
 
 
 def _check_asked(folder: Path) -> None:
@@ -151,21 +212,15 @@ def _check_asked(folder: Path) -> None:
     The model is made of shapes alone, as far as the files allow. Layers and labels are looked at before:
     configurations make lists of them.
     """
-    file = folder / "config.json"
-    size = sum(part.stat().st_size for part in folder.iterdir() if part.suffix in _WEIGHTS)
     refusal = ValueError("it asks for many more weights than its files hold")
-    most_parts = 10**4 + size // 32  # as many bytes take a name and a shape
-
-    def refuse_long_lists(fields: dict[str, Any]) -> None:
-        for name, value in fields.items():
-            counts = "layer" in name or name in ("num_labels", "attention_types")
-            if counts and any(isinstance(one, int) and one > most_parts for one in _leaves(value)):
-                raise refusal
-
-    json.loads(file.read_bytes(), object_hook=refuse_long_lists)
+    most_parts = _most_parts(folder)
+    if _longest_list(folder) > most_parts:
+        raise refusal
     config = AutoConfig.from_pretrained(folder, **HERE)
     # A tied weight is counted up to three times; it has two bytes, where others may have one, or a bit.
-    most_weights = SURELY_SMALL + (8 if hasattr(config, "quantization_config") else 2) * size
+    most_weights = SURELY_SMALL + (8 if hasattr(config, "quantization_config") else 2) * _size_of_weights(
+        folder
+    )
     weights = parts = 0
 
     def count(_module: nn.Module, _name: str, weight: Tensor | None) -> None:
@@ -178,11 +233,7 @@ def _check_asked(folder: Path) -> None:
     with torch.device("meta"), hooks[0](count), hooks[1](count):
         model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
         if (folder / "adapter_config.json").is_file() and is_peft_available():
-            from peft import PeftConfig, inject_adapter_in_model
-
-            adapter = PeftConfig.from_pretrained(str(folder))
-            vars(adapter).update(init_lora_weights=False)  # which may need numbers
-            inject_adapter_in_model(adapter, model)
+            _inject(folder, model)
 
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")

@@ -192,8 +192,9 @@ def load_weights(
     stack = model.model
     implicit = isinstance(stack, ImplicitModel)
     found = renamed(weights, model.config.num_hidden_layers)
+    told = None
     if config is not None:
-        _check_config(model.config, config)
+        told = _check_config(model.config, config)
     elif naming_of(weights) != "published":
         warn_caller(
             "weights do not tell the epsilon of norms, the limit of time steps and the base of rotary "
@@ -211,6 +212,8 @@ def load_weights(
         raise InputError(
             "lm_head.weight differs from the embedding; give a model with tie_word_embeddings=False"
         )
+    if head is None and not (tied if told is None else told):
+        raise InputError("lm_head.weight is missing; give all weights, or the config of tied ones")
     named["lm_head.weight"] = embedding if head is None else head
     own = model.state_dict()
     _check(named, own)
@@ -222,8 +225,11 @@ def load_weights(
     return model
 
 
-def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[str, Any]) -> None:
-    """Refuse the configuration of a model that computes something else of the same weights."""
+def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[str, Any]) -> bool | None:
+    """Refuse the configuration of a model that computes something else of the same weights.
+
+    Returned is whether it ties the head to the embedding, if it says so.
+    """
     check_type("config", config, (PreTrainedConfig, Mapping), "give the configuration of the weights")
     if isinstance(config, Mapping):
         config = dict(_with_floats(config))
@@ -246,20 +252,24 @@ def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[
     if strange and "ssm_cfg" not in given:  # whose other names are of the first weights
         named = ", ".join(map(printable, strange))[:200]
         warn_caller(f"config has {named}; what that does to a model is not compared", UserWarning)
+    renamed = {ELSEWHERE.get(name, name) for name in told}
+    own = {name: getattr(ours, name) for name in layers.declared() if name not in renamed}
+    theirs = layers(**own | told)
+    base = "rope_theta" in (told.get("rope_parameters") or ())
+    decided = {name for name in told if base or name != "rope_parameters"}
     silent = [
         what
         for what, names in _DECIDING[layers].items()
         # mamba_ssm has the defaults that are fixed here
-        if not (told.keys() & {*names} or "ssm_cfg" in given or given.get("model_type") == ours.model_type)
+        if not (decided & {*names} or "ssm_cfg" in given or given.get("model_type") == ours.model_type)
     ]
     if silent:
         warn_caller(f"config does not tell {' and '.join(silent)}; what the model has is taken", UserWarning)
-    renamed = {ELSEWHERE.get(name, name) for name in told}
-    own = {name: getattr(ours, name) for name in layers.declared() if name not in renamed}
-    theirs = layers(**own | told)
     for name, value in theirs.layer_sizes.items():
         if value != ours.layer_sizes[name]:
             raise InputError(f"config has {name} {value}, the model {ours.layer_sizes[name]}; give the same")
+    tied: bool | None = given.get("tie_word_embeddings", given.get("tie_embeddings"))
+    return tied
 
 
 def _with_floats(stored: Any) -> Any:

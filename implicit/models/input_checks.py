@@ -27,7 +27,7 @@ def check_tokens(tokens: Tensor, vocabulary_size: int, device: torch.device) -> 
             f"tokens has shape {tuple(tokens.shape)}; give [batch, length] with at least one of each"
         )
     _check_device("tokens", tokens, device)
-    if is_recorded():  # a graph has no numbers
+    if tokens.is_meta or is_recorded():  # there are no numbers
         return
     smallest, largest = (int(bound) for bound in torch.aminmax(tokens))
     if smallest < 0 or largest >= vocabulary_size:

@@ -129,7 +129,7 @@ def not_finite_sequences(outputs: Tensor) -> Tensor | None:
 
     No state forgets what is not finite. Transformed and compiled code cannot look at numbers, and gets None.
     """
-    if torch.compiler.is_compiling() or is_transformed(()):
+    if outputs.is_meta or torch.compiler.is_compiling() or is_transformed(()):
         return None
     last = outputs[:, -1].detach()
     if math.isfinite(last.sum()):  # the sum of finite numbers may overflow, which only costs time

@@ -251,7 +251,7 @@ def available_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError):
+    except (RuntimeError, AssertionError, ImportError):  # a NotImplementedError is of the first
         known = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
         raise InputError(
             f"device is {name!r}, which is not to be had here; choose from {', '.join(known)}"

@@ -63,7 +63,7 @@ def test_a_question_takes_one_thread_and_a_large_model_all(
         assert ("threads: 1" in capsys.readouterr().err) == (taken == 1)
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "two", "1.5", "5000"])
+@pytest.mark.parametrize("given", ["0", "-1", "two", "1.5", "5000", "9" * 5000])
 def test_what_is_no_number_of_threads_is_refused(given: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=rf"^threads is {given}; give a whole number from 1 to 1024$"):
         main([*TRAIN, "--out", str(tmp_path / "run"), "--threads", given])

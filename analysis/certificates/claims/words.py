@@ -66,7 +66,7 @@ Array = NDArray[np.float64]
 MODELS = ("implicit-mamba2",)  # models whose orbits and steps can be followed in balls
 ANSWER_RTOL = 1e-10
 """The default tolerance of `implicit.answer`; written out, for the checker imports no model."""
-MOST_ITERATIONS = 10**5  # iterations that are followed in balls; the stored certificates have at most 173
+MOST_ITERATIONS = 10**4  # as `load_run` lets a model take; the stored certificates have at most 173
 DType = Literal["float64", "real"]  # the format whose rounding is covered; that of real numbers has none
 
 

@@ -19,7 +19,7 @@ documents of as many steps have the same words, in an order that is drawn. All n
 under the tokenizers of GPT-2 and GPT-NeoX. The lamp and the cat begin in a state drawn uniformly.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -65,14 +65,19 @@ class TrackingDocument:
         choices: the answers to choose from.
         answer: which of them is right.
         at_first: which of them would be right if nothing had been moved.
-        last_step: the last thing that was done, and what was asked; for one who has read no more than these.
+        asked: what was asked.
+        steps: what was done, one after the other.
+        at_last: what would be right if only the last step had been done that moves what was asked; as
+            ``at_first`` if there is none, and for programs.
     """
 
     text: str
     choices: tuple[str, ...]
     answer: int
     at_first: int
-    last_step: str
+    asked: str
+    steps: tuple[str, ...]
+    at_last: int
 
     def row(self) -> dict[str, Any]:
         """Return the document as a row of a data set: what a task of `lm-eval` reads."""
@@ -87,7 +92,8 @@ def parity_documents(length: int, count: int, rng: np.random.Generator) -> Itera
         sentences = [f"The switch is {words} now." for words in done]
         begin = f"The lamp is {_but_not('lit', 'out', rng, swapped=first == 0)} at first."
         text = "\n".join([begin, *sentences, "Is the lamp lit or out?", "Answer:"])
-        yield TrackingDocument(text, _LAMPS, (first + state) % 2, first, sentences[-1])
+        at_last = (first + ("1" in steps)) % 2
+        yield TrackingDocument(text, _LAMPS, (first + state) % 2, first, "", tuple(steps), at_last)
 
 
 def _but_not(true: str, false: str, rng: np.random.Generator, *, swapped: bool) -> str:
@@ -108,7 +114,9 @@ def ring_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
         houses = ", ".join(HOUSES[house] for house in order)
         begin = f"Five houses stand in a circle: {houses}, and so on. A cat visits the first of these."
         text = "\n".join([begin, *sentences, "Which house is the cat at?", "Answer:"])
-        yield TrackingDocument(text, HOUSES, order[state], order[0], sentences[-1])
+        moves = [1 if step == "right" else -1 for step in steps if step != "stay"]
+        at_last = order[sum(moves[-1:]) % len(order)]
+        yield TrackingDocument(text, HOUSES, order[state], order[0], "", tuple(steps), at_last)
 
 
 def _visit(step: str, rng: np.random.Generator) -> str:
@@ -142,7 +150,8 @@ def line_documents(
         question = f"Who is {_ORDINALS[place]} in the line?"
         answer = int(_problem(group).state_names[state][place]) - 1
         text = "\n".join([first, *orders, question, "Answer:"])
-        yield TrackingDocument(text, friends, answer, place, f"{orders[-1]} {question}")
+        at_last = int(steps[-1][place]) - 1
+        yield TrackingDocument(text, friends, answer, place, question, tuple(steps), at_last)
 
 
 def _words(task: str, length: int, count: int, rng: np.random.Generator) -> Iterator[tuple[list[str], int]]:
@@ -175,8 +184,14 @@ def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
         order = ", ".join([str(asked), *others])
         steps = puzzle.question.rpartition("Where")[0]
         text = f"{_SITUATION}\n{steps}Where do balls {order}, end up, in this order?"
-        last = BallPuzzle(BALLS, swaps[-1:], asked).question
-        yield TrackingDocument(text, numbers, puzzle.answer - 1, asked - 1, last)
+        at_last = _partner(asked, swaps) - 1
+        done = tuple(map(str, swaps))
+        yield TrackingDocument(text, numbers, puzzle.answer - 1, asked - 1, str(asked), done, at_last)
+
+
+def _partner(asked: int, swaps: Sequence[tuple[int, int]]) -> int:
+    """The other one in the last swap that names it; itself if none does."""
+    return next((sum(swap) - asked for swap in reversed(swaps) if asked in swap), asked)
 
 
 def program_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
@@ -193,10 +208,10 @@ def program_documents(length: int, count: int, rng: np.random.Generator) -> Iter
         line, _, value = printed[asked].rpartition(" ")
         text = program.source + "\n".join([*printed[:asked], line])
         statements = program.source.splitlines()
-        last = statements[-PROGRAMS.variables - 1].strip()
+        done = tuple(map(str.strip, statements[PROGRAMS.variables : -PROGRAMS.variables]))
         first = statements[asked].rpartition(" ")[2]
         assert line.startswith(OUTPUT)
-        yield TrackingDocument(text, digits, int(value), int(first), f"{last} {line}")
+        yield TrackingDocument(text, digits, int(value), int(first), line, done, int(first))
 
 
 def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
@@ -213,9 +228,14 @@ def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
         order = ", ".join([names[variable], *others])
         print_all = f"print('now', {order}, sep=' ')"
         text = "\n".join([*(f">>> {command}" for command in (*trace.commands[:-1], print_all)), "now"])
-        first = trace.states[len(names) - 1][variable]
+        begin = trace.states[len(names) - 1]
         answer = values.index(trace.text[start:end])
-        yield TrackingDocument(text, values, answer, first - 1, " ".join(trace.commands[-2:]))
+        done = trace.commands[len(names) : -1]
+        pairs = (map(names.index, command.partition(" = ")[0].split(", ")) for command in done)
+        last = begin[_partner(variable, [(one, other) for one, other in pairs])]
+        yield TrackingDocument(
+            text, values, answer, begin[variable] - 1, names[variable], tuple(done), last - 1
+        )
 
 
 LENGTHS = (4, 8, 16, 32)

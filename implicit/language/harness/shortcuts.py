@@ -20,7 +20,10 @@ class Shortcuts:
         majority: of the answer that was most frequent in other documents.
         last_mentioned: of the choice that is mentioned last in the text, the question included.
         at_first: of what would be right if nothing had been moved.
+        at_last: of what would be right if only the last step that moves what is asked had been done.
         last_step: of the most frequent answer in other documents with the same last step and question.
+        any_order: of the most frequent answer in other documents with the same steps, in whichever order, the
+            same question, and the same answer at first.
         length_alone: of the most frequent answer in other documents with the same number of tokens.
 
     Example:
@@ -33,7 +36,9 @@ class Shortcuts:
     majority: float
     last_mentioned: float
     at_first: float
+    at_last: float
     last_step: float
+    any_order: float
     length_alone: float
 
 
@@ -74,7 +79,9 @@ def measured_shortcuts(
         _accuracy(tested, [most_frequent] * documents),
         _accuracy(tested, [last_mentioned(document) for document in tested]),
         _accuracy(tested, [document.at_first for document in tested]),
-        best_on(lambda document: document.last_step),
+        _accuracy(tested, [document.at_last for document in tested]),
+        best_on(lambda document: (document.steps[-1], document.asked)),
+        best_on(lambda document: (*sorted(document.steps), document.asked, document.at_first)),
         best_on(lambda document: tokens(document.text)),
     )
 
@@ -90,8 +97,9 @@ def shortcut_table(documents: int = DRAWN, seed: int = 0, tokens: Callable[[str]
     Arguments are those of `measured_shortcuts`.
     """
     lines = [
-        "| task | length | chance | majority | last mentioned | at first | last step | length alone |",
-        "|---|---|---|---|---|---|---|---|",
+        "| task | length | chance | majority | last mentioned | at first | at last | last step | any order | "
+        "length alone |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name in TRACKING_TASKS:
         for length in LENGTHS:

@@ -9,9 +9,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DataLoaderConfiguration
+from numpy.typing import NDArray
 from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
@@ -121,7 +123,7 @@ def _pretrain(
     model_config = config.model.build(vocabulary_size(tokenizer))
     _check_memory(config, model_config)
     train, _ = encoded(config.train, tokenizer)
-    held_out, held_out_bytes = encoded(config.validation, tokenizer)
+    held_out, ends = encoded(config.validation, tokenizer)
     windows = Windows(train, config.length, "the training text")
     validation = Validation(accelerator, held_out, config.length, config.evaluation)
     texts = {"train": digest(train), "validation": digest(held_out)}
@@ -176,7 +178,7 @@ def _pretrain(
                 if accelerator.is_main_process:
                     print(f"stopped and stored at step {step}; run the same command again", file=sys.stderr)
                 raise SystemExit(EXIT_CODE)
-    return _finish(run, tokenizer, held_out_bytes, len(held_out))
+    return _finish(run, tokenizer, ends)
 
 
 def _check_memory(config: PretrainConfig, model: LanguageModelConfig) -> None:
@@ -359,9 +361,7 @@ class _Run:
         self.accelerator.wait_for_everyone()
 
 
-def _finish(
-    run: _Run, tokenizer: PreTrainedTokenizerBase, held_out_bytes: int, held_out_tokens: int
-) -> dict[str, Any]:
+def _finish(run: _Run, tokenizer: PreTrainedTokenizerBase, ends: NDArray[np.int64]) -> dict[str, Any]:
     accelerator, folder, config = run.accelerator, run.folder, run.config
     enter(run.language_model.config, config.phase_at(config.steps))  # where nothing was left to train
     found = run.evaluated or run.evaluate(config.steps)
@@ -369,16 +369,18 @@ def _finish(
     if run.language_model.config.tie_word_embeddings:  # gathered from shards, a tied head comes by itself
         for name in run.language_model._tied_weights_keys:
             weights.pop(name, None)
-    nats = found["validation_loss"]
+    bits = found["validation_loss"] / math.log(2)
+    predicted = len(run.validation.windows) * (config.length - 1)
+    # of the last document, of which a part may be measured, as many bytes as its share of tokens
+    measured = float(np.interp(predicted + 1, *ends.T))
     result = {
         "name": run.language_model.config.model_type,
         "parameters": parameter_count(run.language_model.config),
         "steps": config.steps,
         "tokens": config.steps * config.tokens_per_step,
         **found,
-        # the text that is measured has as many bytes per token as the whole
-        "bits_per_byte": nats / math.log(2) * held_out_tokens / held_out_bytes if held_out_bytes else None,
-        "validation_tokens": len(run.validation.windows) * (config.length - 1),
+        "bits_per_byte": bits * (predicted + 1) / measured if measured else None,
+        "validation_tokens": predicted,
         "training_seconds": run.training_seconds,
         "seconds": run.seconds,
         "processes": accelerator.num_processes,

@@ -201,25 +201,29 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
 
 
-def encoded(source: Source, tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[Any], int]:
-    """Return all documents as one row of tokens, each ended by the end-of-text token, and their bytes.
+def encoded(source: Source, tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return all documents as one row of tokens, each ended by the end-of-text token, and where they end.
 
     Files of tokens, ``.npy``, are taken as they are and mapped into memory, after a look at their smallest
-    and largest; their bytes are not known, and 0.
+    and largest.
+
+    A document ends after so many tokens and so many bytes of all texts, ``[documents + 1, 2]``, from 0 and 0
+    on. Of a file of tokens only the beginning is known.
     """
+    ends = [(0, 0)]
     if any(name.endswith(".npy") for name in source.files):
-        return _tokens_of(source.files, vocabulary_size(tokenizer)), 0
+        return _tokens_of(source.files, vocabulary_size(tokenizer)), np.array(ends)
     kind = np.uint16 if vocabulary_size(tokenizer) <= 2**16 else np.uint32
     pieces: list[NDArray[Any]] = []
-    read = 0
     texts = filter(None, documents(source))
     while batch := list(islice(texts, _BATCH)):
         found = tokenizer(batch, add_special_tokens=False, split_special_tokens=True, verbose=False)
         pieces.extend(np.array([*row, tokenizer.eos_token_id], dtype=kind) for row in found["input_ids"])
-        read += sum(len(text.encode()) for text in batch)
+        for text, piece in zip(batch, pieces[-len(batch) :], strict=True):
+            ends.append((ends[-1][0] + len(piece), ends[-1][1] + len(text.encode())))
     if not pieces:
         raise InputError(f"{', '.join(source.files) or source.dataset} holds no text; give files with some")
-    return np.concatenate(pieces), read
+    return np.concatenate(pieces), np.array(ends)
 
 
 def _tokens_of(files: tuple[str, ...], size: int) -> NDArray[Any]:

@@ -141,6 +141,7 @@ def test_bad_expressions_are_refused_by_name(expression: str, alphabet: str | No
         ("a((){70000}){70000}", None),
         ("a(b{0}){0,4000000000}", None),
         ("(a" + "()" * 20_000 + "){50}", None),
+        ("(a" + "|" * 20_000 + "){1000}", None),
         ("(a{0,9}){0,9}", 83),
         ("(a?){2000}", 2002),
         ("(" * 12 + "a" + "{0,9})" * 12, None),

@@ -126,11 +126,40 @@ def test_weights_that_are_no_finite_numbers_are_refused_without_hashes(damage: s
             read.from_pretrained(tmp_path)
 
 
-def test_a_configuration_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["config.json", "additional_chat_templates/x.jinja"])
+def test_a_file_of_gigabytes_is_refused_unread(name: str, tmp_path: Path) -> None:
     small_model(IMPLICIT[0]).save_pretrained(tmp_path)
-    with (tmp_path / "config.json").open("ab") as file:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    with (tmp_path / name).open("ab") as file:
         file.truncate(2**33)
-    with pytest.raises(InputError, match=r"config\.json is too large; give a file of at most"):
+    with pytest.raises(InputError, match=f"{name} is too large; give a file of at most"):
+        MODELS[IMPLICIT[0]].from_pretrained(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # by peft
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("config.json", {"num_labels": 10**8}),
+        ("config.json", {"vocab_size": 10**8}),
+        ("adapter_config.json", {"r": 10**7}),
+    ],
+)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_folder_that_asks_for_more_than_it_holds_is_refused(
+    name: str, fields: dict[str, Any], apart: bool, tmp_path: Path
+) -> None:
+    """Whether the adapter lies beside its model or names another folder, whose configuration counts then."""
+    peft = pytest.importorskip("peft")
+    base = tmp_path / "base" if apart else tmp_path
+    peft.get_peft_model(
+        small_model(IMPLICIT[0]), peft.LoraConfig(r=1, target_modules=["out_proj"])
+    ).save_pretrained(tmp_path)
+    small_model(IMPLICIT[0]).save_pretrained(base)
+    for file, more in (("adapter_config.json", {"base_model_name_or_path": str(base)}), (name, fields)):
+        path = (base if file == "config.json" else tmp_path) / file
+        path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | more), "utf-8")
+    with pytest.raises(InputError, match=rf"{name} asks for .*restore it"):
         MODELS[IMPLICIT[0]].from_pretrained(tmp_path)
 
 
@@ -174,6 +203,9 @@ def test_the_loss_is_that_of_the_next_tokens(name: str) -> None:
     assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6)  # in float32, as transformers
     total = model(tokens, labels=labels, num_items_in_batch=1).loss  # a sum in place of a mean
     assert total.item() == pytest.approx(9 * expected.item(), rel=1e-6)
+    padded = {"attention_mask": torch.ones_like(tokens), "labels": tokens}
+    ignored = model(tokens, **padded, ignore_index=int(tokens[0, 3])).loss
+    assert ignored == model(tokens, labels=tokens.masked_fill(tokens == tokens[0, 3], -100)).loss
     assert model(tokens).loss is None
 
 

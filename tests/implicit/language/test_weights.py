@@ -325,6 +325,21 @@ def test_a_written_configuration_is_read_and_what_it_leaves_out_has_the_defaults
             load_weights(model, theirs.state_dict(), content)
 
 
+def test_a_head_that_is_missing_is_refused_and_two_names_of_a_function_are_one() -> None:
+    theirs, sizes = theirs_of("llama")
+    model, config, weights = ours_of("llama", sizes), theirs.config.to_dict(), theirs.state_dict()
+    load_weights(model, weights, {**config, "hidden_act": "swish"})
+    rope = {"rope_type": "default"}
+    silent = {name: part for name, part in config.items() if name not in ("model_type", "rope_theta")}
+    with pytest.warns(UserWarning, match="config does not tell the base of positions"):
+        load_weights(model, weights, {**silent, "rope_parameters": rope})
+    with pytest.raises(InputError, match=r"rope_theta is 5\.0, and 7\.0 in rope_parameters"):
+        load_weights(model, weights, {**silent, "rope_theta": 5.0, "rope_parameters": {"rope_theta": 7.0}})
+    del weights["lm_head.weight"]
+    with pytest.raises(InputError, match=r"lm_head\.weight is missing"):
+        load_weights(model, weights, config)
+
+
 def test_a_model_of_another_depth_is_told() -> None:
     weights = published("mamba2", 2, implicit=True)
     with pytest.raises(InputError, match=r"model.mixers.1.* is in no model of this kind|mixer_norms.1"):

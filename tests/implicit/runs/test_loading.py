@@ -74,6 +74,15 @@ def test_a_stored_run_answers_alike_under_any_default_dtype(
         assert torch.equal(load_run(name).model(tokens), expected)
 
 
+@pytest.mark.parametrize("name", ["parity", "parity-deltanet"])
+def test_a_stored_run_answers_alike_where_tensors_are_made_elsewhere(name: str) -> None:
+    model, tokens = load_run(name).model, torch.tensor([[0, 1, 1, 0, 1]])
+    with torch.device("meta"):
+        answers = model(tokens)
+        answers.sum().backward()
+    assert torch.equal(answers, model(tokens))
+
+
 def test_a_run_that_was_trained_under_another_default_dtype_loads(
     tmp_path: Path, default_dtype: Callable[[torch.dtype], None]
 ) -> None:

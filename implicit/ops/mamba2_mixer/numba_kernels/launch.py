@@ -25,7 +25,7 @@ def forward(norm_groups: int, epsilon: float, *tensors: Any) -> tuple[Tensor, Te
     inputs = _inputs(norm_groups, epsilon, functional.softplus(_before(given)), given)
     states = array(given.state)
     after = np.empty_like(states)
-    out = torch.empty(*given.projected.shape[:2], len(inputs.weight), dtype=given.projected.dtype)
+    out = given.projected.new_empty(*given.projected.shape[:2], len(inputs.weight))
 
     def run(first: int, last: int) -> None:
         work, _ = room_for_chunk(inputs.length, inputs.size, inputs.width, inputs.A.dtype)
@@ -54,7 +54,7 @@ def backward(norm_groups: int, epsilon: float, tensors: Arguments, gradients: Ar
     def zeros(entries: int) -> NDArray[np.floating]:
         return np.zeros(batch * entries, inputs.A.dtype)
 
-    projected_dot = torch.empty(projected.shape, dtype=projected.dtype)
+    projected_dot = projected.new_empty(projected.shape)
     dt_dot, rates = torch.empty_like(before), torch.empty_like(before)
     found = Found(
         projected_dot.numpy().reshape(-1),

@@ -132,7 +132,7 @@ def test_documents_that_are_read_alike_count_once_in_the_standard_error(
     def draw(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
         for number in range(count):
             text = f"{number:03d} is {'odd ' if number % 2 else 'even'} Answer:"
-            yield TrackingDocument(text, ("lit", "out"), number % 2, 0, "")
+            yield TrackingDocument(text, ("lit", "out"), number % 2, 0, "", ("",), 0)
 
     monkeypatch.setitem(TRACKING_TASKS, "parity", TrackingTask("read from its end", 2, draw))
     flags = ["--tasks", "tracking_parity", "--documents", "60", "--max-length", "15"]
@@ -294,6 +294,7 @@ ENDLESS = r"(\w|[\w.]|.)*(\w|[\w.]|.)*X"
         ("adapter_config.json", {"target_modules": ENDLESS}),
         ("adapter_config.json", {"target_modules": "(|)" * 34 + "x"}),
         ("adapter_config.json", {"target_modules": ["c_attn"], "rank_pattern": {".*" * 9 + "X": 2}}),
+        ("adapter_config.json", {"rank_pattern": {".*" * 4 + f"X{number}": 2 for number in range(40)}}),
         (
             "config.json",
             {"quantization_config": {"quant_method": "bitnet", "modules_to_not_convert": [ENDLESS]}},

@@ -248,9 +248,9 @@ def test_a_launch_that_says_otherwise_is_refused(tmp_path: Path, monkeypatch: py
 
 def test_a_text_that_spells_the_end_of_text_does_not_end(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("a<|endoftext|>b")
-    tokens, read = encoded(Source(files=(str(tmp_path / "one.txt"),)), byte_tokenizer())
+    tokens, ends = encoded(Source(files=(str(tmp_path / "one.txt"),)), byte_tokenizer())
     assert tokens.tolist() == [*b"a<|endoftext|>b", 256]
-    assert read == 15
+    assert ends.tolist() == [[0, 0], [16, 15]]
 
 
 def test_code_in_the_folder_of_a_tokenizer_is_not_run(
@@ -328,12 +328,15 @@ def test_documents_skip_blank_lines_and_refuse_a_text_twice(tmp_path: Path) -> N
 def test_the_perplexity_is_that_of_evaluate_text(tmp_path: Path) -> None:
     from implicit.language import evaluate_text
 
-    config = small_run(tmp_path, implicit=False, evaluation=Evaluation(every=4, tokens=None, sequences=3))
+    config = small_run(tmp_path, implicit=False, evaluation=Evaluation(every=4, tokens=100, sequences=3))
     result = train(config, tmp_path / "run")
     model: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model")
-    tokens, read = encoded(config.validation, byte_tokenizer())
-    whole = (len(tokens) - 1) // 15 * 15 + 1
+    tokens, ends = encoded(config.validation, byte_tokenizer())
+    whole = (100 - 1) // 15 * 15 + 1
+    assert whole < len(tokens)
     text = torch.from_numpy(tokens[:whole].astype(np.int64))
     found = evaluate_text(model, text, context=16)
     assert result["validation_loss"] == pytest.approx(found.nats, rel=1e-5)
-    assert result["bits_per_byte"] == pytest.approx(found.nats / math.log(2) * len(tokens) / read, rel=1e-5)
+    read = np.interp(whole, *ends.T)
+    assert read == pytest.approx((tokens[:whole] != 256).sum(), abs=1)  # of the bytes that were measured
+    assert result["bits_per_byte"] == pytest.approx(found.nats / math.log(2) * whole / read, rel=1e-5)
