@@ -30,11 +30,13 @@ QUESTIONS: tuple[Analysis[Any, Any], ...] = tuple(
 )
 
 
-def question_named(name: str) -> Analysis[Any, Any]:
-    """Return the analysis of a name.
+def question_named(name: str | Analysis[Any, Any]) -> Analysis[Any, Any]:
+    """Return the analysis of a name; one of a user's own, which has no name here, is returned as it is.
 
     InputError for an unknown name, with the nearest known one.
     """
+    if isinstance(name, Analysis):
+        return name
     by_name = {analysis.name: analysis for analysis in QUESTIONS}
     if name not in by_name:
         raise unknown_name("question", name, by_name.keys() - {*OLD_NAMES})
@@ -53,7 +55,7 @@ def section_of(analysis: Analysis[Any, Any]) -> ReportSection:
 
 
 def ask(
-    question: str,
+    question: str | Analysis[Any, Any],
     *runs: Run | SequenceModel | str | os.PathLike[str],
     task: TaskSource | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -65,7 +67,8 @@ def ask(
     question takes one, or a folder that cannot be written.
 
     Args:
-        question: its name, such as ``"jacobian"``; ``python -m analysis`` lists them all.
+        question: its name, such as ``"jacobian"``; ``python -m analysis`` lists them all. Or an analysis of
+            your own.
         runs: loaded runs, run folders, names of stored runs, or models in memory.
         task: what the models in memory were trained on: a name, a specification, or the object itself. For a
             name or a training length of their own, give ``Run.of(model, task, name=..., length=...)``.
@@ -96,9 +99,9 @@ def ask(
     if analysis is certify.ANALYSIS and "claim" in settings:
         analysis = certify.command_of(settings.pop("claim"))
     if not runs:
-        raise InputError(f"runs is empty; give a run to ask {question} of")
+        raise InputError(f"runs is empty; give a run to ask {analysis.name} of")
     if len(runs) > 1 and not analysis.takes_several:
-        raise InputError(f"runs has {len(runs)} entries; {question} is asked of one run at a time")
+        raise InputError(f"runs has {len(runs)} entries; {analysis.name} is asked of one run at a time")
     check_type("out", out, (str, os.PathLike, NoneType), "give the path of a folder")
     chosen = settings_from(analysis.settings, settings)
     loaded = [_as_run(run, task) for run in runs]

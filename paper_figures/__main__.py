@@ -71,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for figure, found in pictures:
         png, pdf = save_figure(figure.picture(found, width), folder, figure.name, figure.caption(found))
+        if arguments.names:
+            print(printable(f"{figure.name}, whether {figure.claim.statement}: {figure.verdict(found)}"))
         numbers = "numbers as published" if figure.published else f"results of {found.date}"
         print(printable(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, {numbers}"))
     if failures:

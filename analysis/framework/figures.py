@@ -133,8 +133,10 @@ def new_panels(
     beside = max(1, min(columns, count, int(width / 2)))
     rows = -(-count // beside)
     lines = wrapped(title, width, STYLE["figure.titlesize"]).count("\n") + 1 if title else 0
-    figure = new_figure(width, max(rows, 1) * height + 0.17 * lines, title, color=color)
-    axes = figure.subplots(max(rows, 1), beside, squeeze=False).ravel().tolist()
+    figure = new_figure(width, (rows * height or 0.3) + 0.17 * lines, title, color=color)
+    if not count:
+        return figure, []
+    axes = figure.subplots(rows, beside, squeeze=False).ravel().tolist()
     for empty in axes[count:]:
         empty.remove()
     return figure, axes[:count]

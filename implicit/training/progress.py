@@ -74,7 +74,7 @@ class ProgressLines:
         left = _duration((self._last - self._began) / taken * (last - step))
         print(
             f"step {step:,} of at most {last:,}: loss {loss:.4f}, accuracy {accuracy:.4f} at length {length}"
-            + (f", up to {left} left" if taken >= FORETELLING else ""),
+            + (f", up to {left} left at this pace" if taken >= FORETELLING else ""),
             file=sys.stderr,
             flush=True,
         )

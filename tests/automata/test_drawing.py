@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
@@ -44,6 +45,35 @@ def test_an_automaton_of_words_is_a_table() -> None:
     assert draw_dfa_or_table(
         DFA(("dock", "clean"), ("start", "bump"), {"dock": row, "clean": row}, "dock", ())
     ).tables
+
+
+def test_where_long_names_have_no_space_numbers_stand_for_states_and_symbols() -> None:
+    symbols = ("half a euro", "one euro", "money back", "choose a drink")
+    row = dict.fromkeys(symbols, "nothing was paid")
+    dfa = DFA(
+        ("enough money", "nothing was paid"),
+        symbols,
+        dict.fromkeys(("enough money", "nothing was paid"), row),
+        "enough money",
+        (),
+    )
+    figure = plt.figure(figsize=(2.2, 2.2))
+    axes = draw_transition_table(dfa, figure.subplots())
+    cells = {place: cell.get_text().get_text() for place, cell in axes.tables[0].get_celld().items()}
+    assert [cells[0, column] for column in range(5)] == ["", "0", "1", "2", "3"]
+    assert [cells[1, column] for column in range(5)] == ["0 enough money", "1", "1", "1", "1"]
+    key = " ".join(axes.texts[0].get_text().split())
+    assert key == ", ".join(f"{number} = {symbol}" for number, symbol in enumerate(symbols))
+
+
+def test_labels_of_arrows_do_not_hide_each_other() -> None:
+    states = tuple("abcde")
+    rows = {state: {other: other for other in states} for state in states}
+    places = np.array(
+        [text.get_position() for text in draw_dfa(DFA(states, states, rows, "a", ())).texts[:25]]
+    )
+    apart = np.linalg.norm(places[:, None] - places, axis=2) + np.eye(25)
+    assert apart.min() > 0.25
 
 
 def test_a_dense_automaton_is_a_table_of_its_transitions() -> None:

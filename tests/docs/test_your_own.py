@@ -185,6 +185,9 @@ def test_a_figure_is_trained_judged_and_drawn(tmp_path: Path, monkeypatch: pytes
     assert names["FIGURE"].verdict(names["results"]).word == "not reproduced"
     assert [row.of for row in names["FIGURE"].rows(names["results"])] == [2, 2]
     assert (tmp_path / "widths.png").is_file()
+    lines, marks = names["FIGURE"].picture(names["results"]).axes
+    assert [label.get_text() for label in marks.get_yticklabels()] == ["wide", "narrow"]
+    assert lines.get_ylim() != marks.get_ylim()  # of accuracies, not of rows
 
 
 @pytest.mark.filterwarnings("ignore:the curriculum ends at length")  # the page trains for few steps

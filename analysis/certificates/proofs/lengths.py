@@ -257,7 +257,8 @@ def find_cover(
     unsettled = f"no metrics were found in which every step contracts by {settings.rate}"
     coarse = follow(coarse_tolerance)
     if coarse is None:
-        return None, f"{many} {settings.distance} from each other; train longer, or raise --sets"
+        remedy = "train on where answers are right (--target-accuracy none), or raise --sets"
+        return None, f"{many} {settings.distance} from each other; {remedy}"
     cover = _with_metrics(loop, coarse, task.table, settings.rate)
     if cover is None:
         return None, unsettled

@@ -96,7 +96,7 @@ def test_a_wrong_answer_is_not_proved_right(run: Run) -> None:
 def test_why_nothing_is_proved_is_told() -> None:
     run = load_run("parity-small")
     few = all_lengths.prove_lengths(run, sets=50)
-    remedy = "train longer, or raise --sets"
+    remedy = "train on where answers are right (--target-accuracy none), or raise --sets"
     assert few.fault == f"more than 50 states lie farther than 0.0001 from each other; {remedy}"
     fast = all_lengths.prove_lengths(run, distance=0.1, rate=0.1)
     assert fast.fault == "no metrics were found in which every step contracts by 0.1"
@@ -195,7 +195,8 @@ def test_a_stored_run_has_its_own_settings_where_none_are_given() -> None:
     assert for_run(chosen, run).model_dump() == {**plain.model_dump(), **own, "rate": plain.rate, "sets": 7}
     assert (
         all_lengths.prove_lengths(run, sets=50).fault
-        == "more than 50 states lie farther than 0.003 from each other; train longer, or raise --sets"
+        == "more than 50 states lie farther than 0.003 from each other; train on where answers are "
+        "right (--target-accuracy none), or raise --sets"
     )
 
 

@@ -79,7 +79,7 @@ def test_results_of_a_stored_run_do_not_go_into_the_package(make_run: Any) -> No
 
 
 def test_equal_figures_are_equal_files_and_the_caller_keeps_his_settings(tmp_path: Path) -> None:
-    backend, settings = mpl.get_backend(), dict(mpl.rcParams)
+    backend, settings, figures = mpl.get_backend(), dict(mpl.rcParams), plt.get_fignums()
     written = []
     for name in ("one", "two"):
         with styled():
@@ -90,7 +90,7 @@ def test_equal_figures_are_equal_files_and_the_caller_keeps_his_settings(tmp_pat
     assert written[0] == written[1]
     assert mpl.get_backend() == backend
     assert dict(mpl.rcParams) == settings
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == figures
 
 
 def undrawn(analysis: Any) -> Any:

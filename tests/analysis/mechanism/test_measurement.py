@@ -17,6 +17,7 @@ from analysis.mechanism import (
     chance_alignment,
     codes_of,
     compare,
+    draw,
     share_written,
     swap_parts,
     symmetry_of,
@@ -25,8 +26,10 @@ from analysis.mechanism import (
 from analysis.mechanism.codes import Codes
 from analysis.mechanism.dynamics import _words
 from automata.errors import InputError
+from automata.machines.dfa import DFA
 from automata.monoids import symmetric_group
 from automata.tasks import make_task
+from automata.tasks.specification import task_from
 from automata.tasks.word_problem import WordProblem
 from implicit import Run, load_run
 from implicit.compiled import compile_run
@@ -179,6 +182,17 @@ def test_several_parts_that_share_the_state_are_told(s3: WordProblem) -> None:
     (found,) = compare([Run.of(Halved(s3.machine()), s3)], **SMALL).runs
     assert (found.kept_in, found.coded_in) == ("no part alone", "all")
     assert abs(found.held.reliability) < 0.6, "the means of the parts say nothing, and say so"
+
+
+def test_of_an_automaton_that_forgets_the_remedy_is_told() -> None:
+    reset = {"left": "left", "right": "right"}
+    rows = {state: reset | {"stay": state} for state in reset}
+    switch = task_from(DFA(tuple(rows), ("left", "right", "stay"), rows, "left", ()))
+    machine = switch.machine()
+    assert machine is not None
+    found = compare([Run.of(MachineModel(machine), switch)], **SMALL)
+    assert any("--follow 2 asks earlier ones" in warning for warning in found.runs[0].warnings)
+    assert len(draw(found).axes) == 1  # two codes have one distance, and there is no group
 
 
 class Halved(Machine):

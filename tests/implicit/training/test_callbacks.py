@@ -66,7 +66,7 @@ def test_lines_without_a_terminal_say_what_is_trained_and_how_long_it_takes(
     assert first.startswith("training implicit-mamba2 (")
     assert " parameters) on (ab|ba)*: up to 11 steps of 2 sequences of 4 tokens" in first
     for step, line in zip(range(1, 12), lines, strict=True):
-        left = r", up to \d+ s left" if step >= 10 else ""  # the first steps foretell nothing
+        left = r", up to \d+ s left at this pace" if step >= 10 else ""  # the first steps foretell nothing
         assert re.fullmatch(rf"step {step} of at most 11: loss \S+, accuracy \d\.\d+ at length 4{left}", line)
     train(config, tmp_path / "hidden", progress=False)
     assert capsys.readouterr().err == ""
