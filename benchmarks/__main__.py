@@ -27,7 +27,7 @@ from implicit.runs.files import write_bytes
 
 RESULTS = Path(__file__).parent / "results"
 THREADS = 1
-NAMES = ("mamba2_cell", "cells", "solvers")
+NAMES = ("mamba2_cell", "cells")
 BENCHMARKS: dict[str, Benchmark] = {name: import_module(f"benchmarks.{name}").BENCHMARK for name in NAMES}
 
 

@@ -12,7 +12,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,6 @@ def require_close(what: str, result: Tensor, reference: Tensor, tolerance: float
 class Contender:
     name: str  # in tables and results
     work: Callable[[], object]  # does it once
-    # what is known about the work beside its time, such as the number of evaluations
-    counts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,17 +53,13 @@ class Case:
 @dataclass(frozen=True)
 class Headline:
     """One line of the summary: how many times as much ``more`` takes as ``less``, in the case that
-    ``where`` singles out.
-
-    The quantity is ``"seconds"``, compared turn by turn, or a count of both. ``aim`` says in words what the
-    ratio should be.
+    ``where`` singles out, turn by turn. ``aim`` says in words what the ratio should be.
     """
 
     question: str
     more: str
     less: str
     where: Parameters
-    quantity: str = "seconds"
     aim: str = ""
 
 
@@ -91,7 +85,7 @@ def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict
     seconds = _take_turns(case.contenders, case.turns, clock)
     first = seconds[case.contenders[0].name]
     record["contenders"] = {
-        contender.name: _record(contender, seconds[contender.name], first) for contender in case.contenders
+        contender.name: _record(seconds[contender.name], first) for contender in case.contenders
     }
     return record
 
@@ -111,12 +105,11 @@ def _take_turns(
     return seconds
 
 
-def _record(contender: Contender, seconds: list[float], first: list[float]) -> dict[str, Any]:
+def _record(seconds: list[float], first: list[float]) -> dict[str, Any]:
     return {
         "median_seconds": statistics.median(seconds),
         "best_seconds": min(seconds),
         "ratio_to_first": statistics.median(mine / other for mine, other in zip(seconds, first, strict=True)),
-        **contender.counts,
         "seconds": seconds,
     }
 

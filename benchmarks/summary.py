@@ -13,18 +13,16 @@ def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, 
     lines = [
         _where(run for result in results.values() for run in result["runs"]),
         "",
-        "| question | ratio of | in | every run | aim | checked first | measured |",
-        "|---|---|---|---|---|---|---|",
+        "| question | ratio of times | every run | aim | checked first | measured |",
+        "|---|---|---|---|---|---|",
     ]
     for benchmark in benchmarks:
         runs = results[benchmark.name]["runs"]
         for headline in benchmark.headlines:
             ratios = [_ratio(_case(run["cases"], headline), headline) for run in runs]
-            quantity = "time" if headline.quantity == "seconds" else headline.quantity.replace("_", " ")
             cells = (
                 headline.question,
                 f"{headline.more} / {headline.less}",
-                quantity,
                 ", ".join(ratios),
                 headline.aim,
                 benchmark.checked,
@@ -60,17 +58,12 @@ def _ratio(case: Mapping[str, Any], headline: Headline) -> str:
     if not case["correct"]:
         return f"no figure: {case['fault']}"
     more, less = (case["contenders"][name] for name in (headline.more, headline.less))
-    if headline.quantity != "seconds":
-        return _short(more[headline.quantity] / less[headline.quantity])
     turns = zip(more["seconds"], less["seconds"], strict=True)
     return _short(statistics.median(a / b for a, b in turns))
 
 
 def _short(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 20 else f"{ratio:.1f}" if ratio >= 3 else f"{ratio:.2f}"
-
-
-_NOT_COUNTS = {"median_seconds", "best_seconds", "ratio_to_first", "seconds"}
 
 
 def table(title: str, cases: list[dict[str, Any]]) -> Table:
@@ -85,7 +78,7 @@ def table(title: str, cases: list[dict[str, Any]]) -> Table:
     shown = Table(title=title, title_justify="left")
     for column in ("case", "contender"):
         shown.add_column(column)
-    for column in ("median ms", "best ms", "time ratio", ""):
+    for column in ("median ms", "best ms", "time ratio"):
         shown.add_column(column, justify="right")
     for case in cases:
         own = {name: value for name, value in case["parameters"].items() if name not in common}
@@ -94,10 +87,7 @@ def table(title: str, cases: list[dict[str, Any]]) -> Table:
             shown.add_row(label, f"[red]not correct, no speed: {case['fault']}[/red]")
             continue
         for name, record in case["contenders"].items():
-            counts = [
-                f"{value} {key.replace('_', ' ')}" for key, value in record.items() if key not in _NOT_COUNTS
-            ]
-            shown.add_row(label, name, *_figures(record), ", ".join(counts))
+            shown.add_row(label, name, *_figures(record))
             label = ""
     return shown
 

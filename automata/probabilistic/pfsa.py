@@ -347,6 +347,6 @@ def _check_distributions(field: str, columns: FloatArray, names: Sequence[str]) 
     for name, column in zip(names, columns.T, strict=True):
         if not (column >= 0).all() or not abs(column.sum() - 1) <= TOLERANCE:
             raise InputError(
-                f"{field} is not stochastic: {name} sums to 1 {column.sum() - 1:+.3g} with smallest entry "
+                f"{field} is not stochastic: {name} sums to {column.sum():.12g} with smallest entry "
                 f"{column.min():.6g}; make its entries non-negative and their sum 1 up to {TOLERANCE:g}"
             )

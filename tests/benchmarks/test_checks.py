@@ -3,12 +3,8 @@
 import pytest
 import torch
 
-from analysis.framework.needs import as_implicit
-from benchmarks import cells, mamba2_cell, solvers
+from benchmarks import cells, mamba2_cell
 from benchmarks.frame import IncorrectError
-from implicit import load_run
-from implicit.fixed_point import Stopping
-from implicit.training.streams import Stream, draw_batch
 
 
 @pytest.mark.parametrize("name", ["deltanet", "gated-deltanet", "gated-deltaproduct", "attention"])
@@ -31,19 +27,3 @@ def test_another_weight_than_that_of_transformers() -> None:
         cell.D.add_(0.1)
     with pytest.raises(IncorrectError, match="outputs differs from that of transformers"):
         mamba2_cell.check(cell, mixer, inputs)
-
-
-LONG = Stopping(rtol=1e-3, max_iterations=1000)
-
-
-def test_other_answers_than_those_of_other_modes_and_tokens_not_converged() -> None:
-    run = load_run("parity-small")
-    model, tokens = as_implicit(run), draw_batch(run.task, 2, 6, 0, Stream.TEST, 6).tokens
-    solutions = {mode: solvers.solve(model, tokens, mode, LONG) for mode in solvers.MODES}
-    solvers.check(solutions)
-    solution, decoded = solutions["windowed"]
-    with pytest.raises(IncorrectError, match="decode 12 tokens differently"):
-        solvers.check({**solutions, "windowed": (solution, 1 - decoded)})
-    early = solvers.solve(model, tokens, "windowed", Stopping(rtol=1e-3, max_iterations=1))
-    with pytest.raises(IncorrectError, match=r"windowed: only 0.00% of the tokens converged"):
-        solvers.check({**solutions, "windowed": early})

@@ -6,4 +6,3 @@ from theory.mode_agreement.linear_response import (
     linear_response as linear_response,
     linear_speed as linear_speed,
 )
-from theory.mode_agreement.proved_response import bound_responses as bound_responses
