@@ -31,12 +31,6 @@ def test_after_one_step_that_step_tells_the_answer(name: str) -> None:
         assert found.last_step == found.any_order == 1
 
 
-@pytest.mark.parametrize("name", TRACKING_TASKS)
-def test_the_number_of_tokens_tells_nothing(name: str) -> None:
-    found = measured_shortcuts(name, 8, documents=1000, tokens=lambda text: len(text.split()))
-    assert abs(found.length_alone - found.chance) < 0.06  # four standard errors
-
-
 @cache
 def pairs_of_the_pages(size: int) -> Callable[[str], int]:
     """The number of tokens of a text under a byte-pair encoding of this documentation."""
