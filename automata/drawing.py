@@ -3,6 +3,7 @@
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
@@ -138,8 +139,8 @@ def draw_transition_table(
     """Write out the transition table: a row per state, the initial one first, and a column per symbol.
 
     Accepting states have a star. Where the axes have no space for the names of the states, numbers stand for
-    them, then for the symbols, too, which are listed below. Where they have no space for that, there is a
-    sentence with the size. InputError for over ``LARGEST_DRAWING`` states.
+    them, then letters for the symbols, too, which are listed below. Where they have no space for that either,
+    there is a sentence with the size. InputError for over ``LARGEST_DRAWING`` states.
     """
     axes = _axes(ax, len(dfa.states))
     names = {
@@ -149,12 +150,12 @@ def draw_transition_table(
     states = [dfa.initial, *(state for state in dfa.states if state != dfa.initial)]
     number = {state: str(place) for place, state in enumerate(states)}
     numbered = {state: f"{number[state]} {names[state]}" for state in states}
-    columns = [str(place) for place in range(len(dfa.alphabet))]
-    key = textwrap.wrap(", ".join(map(" = ".join, zip(columns, dfa.alphabet, strict=True))), _KEY_WIDTH)
+    columns = [ascii_lowercase[place] for place in range(min(len(dfa.alphabet), 26))]
+    key = textwrap.wrap(", ".join(map(" = ".join, zip(columns, dfa.alphabet, strict=False))), _KEY_WIDTH)
     if not (
         _has_table(axes, dfa, states, names, names)
         or _has_table(axes, dfa, states, numbered, number)
-        or _has_table(axes, dfa, states, numbered, number, columns, key)
+        or (len(dfa.alphabet) <= 26 and _has_table(axes, dfa, states, numbered, number, columns, key))
     ):
         size = f"{len(states)} states,\n{len(dfa.alphabet)} symbols"
         axes.text(0.5, 0.5, size, **_CENTRED, transform=axes.transAxes)

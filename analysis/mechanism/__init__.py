@@ -132,13 +132,24 @@ class RunMechanism:
             found.append(
                 f"{percent(1 - self.share_converged, 2)} of the fixed points on the way were not found"
             )
-        if self.kept_in == UNKNOWN:
-            length = len(next(iter(self.swaps.values())).giver)
+        told = self._told
+        if told < len(next(iter(self.swaps.values())).giver):
             found.append(
-                f"this automaton forgets: within {length} tokens of an exchange all pairs of states meet. "
-                "So the last token cannot tell which part holds the answers; --follow 2 asks earlier ones"
+                f"this automaton forgets: {told + 1} tokens after an exchange most pairs of states have met; "
+                "what is said of the last token is of the one before"
             )
         return found
+
+    @property
+    def _told(self) -> int:
+        """The number of tokens after an exchange that tell whose answers follow."""
+        return next(iter(self.swaps.values())).told
+
+    @property
+    def _of_states(self) -> str:
+        """How many automaton states have codes, of how many."""
+        count = len(self.classes)
+        return f"{count} of {count + len(self.without)} states" if self.without else f"{count} states"
 
     @property
     def held(self) -> Codes:
@@ -156,7 +167,7 @@ class RunMechanism:
         return (
             f"{HELD.get(self.kept_in, f'{self.kept_in} holds')} the answers: exchanged between states, parts "
             f"take these shares of them along: {first} at the first token after, {ends}; the "
-            f"{len(self.classes)} codes in {self.coded_in} span "
+            f"codes of {self._of_states} in {self.coded_in} span "
             f"{number(codes.dimension)} directions (participation ratio; {len(self.classes) - 1} for equal "
             f"distances) and hold {percent(codes.between)} of the variance there; of a small error "
             f"{number(dynamics.left_after_one, 2)} is left after one token"
@@ -270,7 +281,7 @@ def _tables(run: RunMechanism, chance: dict[str, float]) -> list[Rows]:
     }
     tables = (
         ("where the answers are", held, "Of k answers that are guessed, one in k is right."),
-        (f"codes: the mean of {part} for each of {len(run.classes)} automaton states", lie, IRREDUCIBLE),
+        (f"codes: the mean of {part} for each of {run._of_states}", lie, IRREDUCIBLE),
         ("what one token does", does, "A small error is 1% of the way to another automaton state."),
     )
     return [
@@ -354,6 +365,8 @@ MARKERS = "os^Dv<>P"
 def draw(found: MechanismAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw how the codes of every run lie, and whose answers follow an exchanged part."""
     names = ", ".join(run.run.name for run in found.runs)
+    if found.runs[0].without:
+        names = f"{names}; codes of {found.runs[0]._of_states}"
     fills: list[Callable[[Axes, MechanismAnalysis], None]] = [_swaps]
     if len(found.runs[0].classes) > 2:  # two codes have one direction and one distance
         fills += [_directions, _distances]

@@ -121,7 +121,7 @@ class Swap:
     """The answers after one kind of state part was taken from another run."""
 
     # the share of the answers that are right for the state that the part was taken from, token by token,
-    # ``[tokens]``; NaN where no two states are told apart any more
+    # ``[tokens]``; NaN where of fewer than a quarter of the pairs the states are told apart
     giver: FloatArray
     receiver: FloatArray  # the share that is right for the state that it was put into
 
@@ -132,8 +132,14 @@ class Swap:
 
     @property
     def last(self) -> float:
-        """The share of the giver's answers at the last token."""
-        return float(self.giver[-1])
+        """The share of the giver's answers at the last token that has one."""
+        told = self.giver[np.isfinite(self.giver)]
+        return float(told[-1]) if len(told) else float("nan")
+
+    @property
+    def told(self) -> int:
+        """The number of tokens that have a share."""
+        return int(np.isfinite(self.giver).sum())
 
 
 @torch.no_grad()
@@ -171,10 +177,13 @@ def swap_parts(model: SequenceModel, task: WordProblem, pairs: Pairs) -> dict[st
 
 
 def _shares(right: NDArray[np.bool_], told_apart: NDArray[np.bool_]) -> FloatArray:
-    """The share of the pairs with the right answer after every token, of those that are told apart there."""
+    """The share of the pairs with the right answer after every token, of those that are told apart there.
+
+    NaN where these are fewer than a quarter.
+    """
     counts = told_apart.sum(axis=0)
     shares = np.full(right.shape[1], np.nan)
-    np.divide((right & told_apart).sum(axis=0), counts, out=shares, where=counts > 0)
+    np.divide((right & told_apart).sum(axis=0), counts, out=shares, where=counts >= max(1, len(right) // 4))
     return shares
 
 

@@ -349,8 +349,8 @@ class TrainConfig(CheckedConfig):
         ends = f"the curriculum ends at length {reached} of {self.length}"
         if self.curriculum.growth_accuracy is not None:
             return (
-                f"{ends}, for its accuracy stayed below {self.curriculum.growth_accuracy:g}; raise steps, "
-                "or lower growth_accuracy or length_growth"
+                f"{ends}, where its accuracy was last below {self.curriculum.growth_accuracy:g}; raise "
+                "steps, or lower growth_accuracy or length_growth"
             )
         return (
             f"{ends}; raise steps to at least {self.curriculum.first_step_at(self.length)}, "

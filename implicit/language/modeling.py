@@ -169,7 +169,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if pretrained_model_name_or_path is not None:
             folder = Path(pretrained_model_name_or_path) / (options.get("subfolder") or "")
             if folder.is_dir():
-                folder, adapter = model_and_adapter(folder)
+                folder, adapter = model_and_adapter(folder, options.get("subfolder") or "")
                 check_texts(folder)
                 variant = f"[.]{re.escape(options['variant'])}" if options.get("variant") else ""
                 files = rf"model(-\d+-of-\d+)?{variant}(-\d+-of-\d+)?[.]safetensors"
@@ -355,7 +355,8 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         logits = self.lm_head(features[:, kept])
         loss = None
         if labels is not None:
-            items, ignored = others.get("num_items_in_batch"), others.get("ignore_index", LEFT_OUT)
+            items, ignored = others.get("num_items_in_batch"), others.get("ignore_index")
+            ignored = LEFT_OUT if ignored is None else ignored
             labels = self._checked_labels(labels, input_ids, reading, logits, items is not None, ignored)
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.vocab_size, num_items_in_batch=items
@@ -462,7 +463,8 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             )
         if labels.is_floating_point() or labels.dtype is torch.bool:
             raise InputError(f"labels is {labels.dtype}; give the numbers of tokens, int64")
-        labels = labels.long().masked_fill(labels == ignored, LEFT_OUT)
+        labels = labels.long()
+        labels = labels.masked_fill(labels == ignored, LEFT_OUT)
         wrong = ((labels < 0) | (labels >= self.config.vocab_size)) & (labels != LEFT_OUT)
         if bool(wrong.any()):
             raise InputError(

@@ -4,7 +4,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from math import prod
 from pathlib import Path
@@ -111,15 +111,23 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def model_and_adapter(folder: Path) -> tuple[Path, Path | None]:
-    """Return the folders of a model and of its adapter, which one folder may be, or may name the other."""
+def model_and_adapter(folder: Path, subfolder: str) -> tuple[Path, Path | None]:
+    """Return the folders of a model and of its adapter, which one folder may be, or may name the other.
+
+    The base model of an adapter lies in a subfolder of that name, too.
+    """
     file = folder / "adapter_config.json"
     if not file.is_file() or not is_peft_available():
         return folder, None
     check_texts(folder)
-    base = json.loads(file.read_bytes()).get("base_model_name_or_path")
-    elsewhere = not (folder / "config.json").is_file() and isinstance(base, str) and Path(base).is_dir()
-    return (Path(base) if elsewhere else folder), folder
+    try:
+        stored = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):  # told by those who read it
+        return folder, None
+    named = stored.get("base_model_name_or_path") if isinstance(stored, dict) else None
+    base = Path(named) / subfolder if isinstance(named, str) else folder
+    elsewhere = not (folder / "config.json").is_file() and base.is_dir()
+    return (base if elsewhere else folder), folder
 
 
 def check_stored_size(
@@ -160,7 +168,8 @@ def check_stored_size(
             f"{config_file} asks for {asked} weights, and the files hold {held} of them; restore it"
         )
     if adapter is not None:
-        with torch.device("meta"):
+        # some methods look at numbers while they are made, and prompts are no part of the model
+        with suppress(RuntimeError, ValueError), torch.device("meta"):
             _inject(adapter, own)
         added = sum(weight.numel() for weight in own.parameters()) - asked
         if added > SURELY_SMALL + 2 * _size_of_weights(adapter):

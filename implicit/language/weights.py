@@ -268,7 +268,8 @@ def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[
     for name, value in theirs.layer_sizes.items():
         if value != ours.layer_sizes[name]:
             raise InputError(f"config has {name} {value}, the model {ours.layer_sizes[name]}; give the same")
-    tied: bool | None = given.get("tie_word_embeddings", given.get("tie_embeddings"))
+    usual = True if "ssm_cfg" in given else None  # of mamba_ssm
+    tied: bool | None = given.get("tie_word_embeddings", given.get("tie_embeddings", usual))
     return tied
 
 

@@ -11,12 +11,11 @@ CONTROL = {"d_model": 128, "steps": 20_000}
 RATES = {
     ("A5", "lstm"): 1e-2,
     ("A5", "gru"): 3e-3,
-    ("A5", "slstm"): 3e-3,
     ("A5", "elman"): 1e-2,
     ("S5", "lstm"): 1e-2,
     ("S5", "gru"): 3e-3,
 }
-"""The better of 1e-2 and 3e-3 in validation, seed 0. Stopped behind: LSTM, S5, 3e-3, and sLSTM, 1e-2."""
+"""The better of 1e-2 and 3e-3 in validation, seed 0. LSTM, S5, 3e-3: stopped behind, at update 7,400."""
 
 
 def _judge(rows: pf.Rows) -> pf.Verdict:

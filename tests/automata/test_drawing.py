@@ -60,10 +60,10 @@ def test_where_long_names_have_no_space_numbers_stand_for_states_and_symbols() -
     figure = plt.figure(figsize=(2.2, 2.2))
     axes = draw_transition_table(dfa, figure.subplots())
     cells = {place: cell.get_text().get_text() for place, cell in axes.tables[0].get_celld().items()}
-    assert [cells[0, column] for column in range(5)] == ["", "0", "1", "2", "3"]
+    assert [cells[0, column] for column in range(5)] == ["", "a", "b", "c", "d"]
     assert [cells[1, column] for column in range(5)] == ["0 enough money", "1", "1", "1", "1"]
     key = " ".join(axes.texts[0].get_text().split())
-    assert key == ", ".join(f"{number} = {symbol}" for number, symbol in enumerate(symbols))
+    assert key == ", ".join(f"{number} = {symbol}" for number, symbol in zip("abcd", symbols, strict=True))
 
 
 def test_labels_of_arrows_do_not_hide_each_other() -> None:

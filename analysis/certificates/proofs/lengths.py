@@ -126,7 +126,7 @@ def reachable_states(
     targets: list[IntArray] = []
     latents: list[Array] = []
     front = np.arange(1)
-    bar = progress_bar(desc="states that words reach", unit="state")
+    bar = progress_bar(desc="states that words reach", unit="state", total=limit)
     while len(front):
         bar.update(len(front))
         read = np.tile(np.arange(tokens), len(front))

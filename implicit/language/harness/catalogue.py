@@ -150,7 +150,8 @@ def line_documents(
         question = f"Who is {_ORDINALS[place]} in the line?"
         answer = int(_problem(group).state_names[state][place]) - 1
         text = "\n".join([first, *orders, question, "Answer:"])
-        at_last = int(steps[-1][place]) - 1
+        came_from = (int(step[place]) - 1 for step in reversed(steps))
+        at_last = next((other for other in came_from if other != place), place)
         yield TrackingDocument(text, friends, answer, place, question, tuple(steps), at_last)
 
 

@@ -191,7 +191,8 @@ def test_of_an_automaton_that_forgets_the_remedy_is_told() -> None:
     machine = switch.machine()
     assert machine is not None
     found = compare([Run.of(MachineModel(machine), switch)], **SMALL)
-    assert any("--follow 2 asks earlier ones" in warning for warning in found.runs[0].warnings)
+    assert any("this automaton forgets" in warning for warning in found.runs[0].warnings)
+    assert found.runs[0].kept_in == "state"  # by the tokens before
     assert len(draw(found).axes) == 1  # two codes have one distance, and there is no group
 
 

@@ -137,6 +137,22 @@ def test_a_file_of_gigabytes_is_refused_unread(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # by peft
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")  # by torch
+@pytest.mark.parametrize("method", ["LoraConfig", "ShiraConfig"])  # which looks at numbers
+def test_a_folder_of_an_adapter_is_read_with_the_base_that_it_names(method: str, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    model, tokens = small_model(IMPLICIT[0]), tokens_of(2, 5)
+    model.save_pretrained(tmp_path / "base" / "part")
+    adapted = peft.get_peft_model(model, getattr(peft, method)(r=2, target_modules=["out_proj"])).eval()
+    adapted.save_pretrained(tmp_path / "adapter" / "part")
+    file = tmp_path / "adapter" / "part" / "adapter_config.json"
+    named = json.loads(file.read_text("utf-8")) | {"base_model_name_or_path": str(tmp_path / "base")}
+    file.write_text(json.dumps(named), "utf-8")
+    read = MODELS[IMPLICIT[0]].from_pretrained(tmp_path / "adapter", subfolder="part")
+    assert torch.equal(read(tokens).logits, adapted(tokens).logits)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # by peft
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
@@ -206,6 +222,7 @@ def test_the_loss_is_that_of_the_next_tokens(name: str) -> None:
     padded = {"attention_mask": torch.ones_like(tokens), "labels": tokens}
     ignored = model(tokens, **padded, ignore_index=int(tokens[0, 3])).loss
     assert ignored == model(tokens, labels=tokens.masked_fill(tokens == tokens[0, 3], -100)).loss
+    assert model(tokens, labels=tokens.to(torch.uint8)).loss == model(tokens, labels=tokens).loss
     assert model(tokens).loss is None
 
 
