@@ -223,9 +223,8 @@ def _axes(ax: "Axes | None", states: int, letters: int = 0) -> "Axes":
     if states > LARGEST_DRAWING:
         raise InputError(f"the drawing would have {states} states; give at most {LARGEST_DRAWING}")
     check_type("ax", ax, (Axes, type(None)), "give axes of matplotlib, or leave it out")
-    side = (2.6 + 0.5 * min(states, 12) + 0.06 * max(0, states - 12)) * (
-        1 if letters <= _LONGEST_NAME else 1.4
-    )
+    side = 2.6 + 0.5 * min(states, 12) + 0.06 * max(0, states - 12)
+    side *= 1 if letters <= _LONGEST_NAME else 1.4
     axes = plt.subplots(figsize=(side, side), layout="constrained")[1] if ax is None else ax
     axes.set_axis_off()
     return axes

@@ -149,7 +149,8 @@ class RunMechanism:
     def _of_states(self) -> str:
         """How many automaton states have codes, of how many."""
         count = len(self.classes)
-        return f"{count} of {count + len(self.without)} states" if self.without else f"{count} states"
+        of = f" of {count + len(self.without)}" if self.without else ""
+        return f"{count}{of} automaton states"
 
     @property
     def held(self) -> Codes:

@@ -227,9 +227,8 @@ def _check_asked(folder: Path) -> None:
         raise refusal
     config = AutoConfig.from_pretrained(folder, **HERE)
     # A tied weight is counted up to three times; it has two bytes, where others may have one, or a bit.
-    most_weights = SURELY_SMALL + (8 if hasattr(config, "quantization_config") else 2) * _size_of_weights(
-        folder
-    )
+    per_byte = 8 if hasattr(config, "quantization_config") else 2
+    most_weights = SURELY_SMALL + per_byte * _size_of_weights(folder)
     weights = parts = 0
 
     def count(_module: nn.Module, _name: str, weight: Tensor | None) -> None:

@@ -127,10 +127,9 @@ class Grid:
                 raise InputError(f"axis {name} is set in the base as well; leave it out of one of them")
         for name in ("task", "model", "seed"):
             if name not in self.axes and name not in self.base:
-                file = "; of a file: {'task': {'file': PATH}}" if name == "task" else ""
-                raise InputError(
-                    f"grid has no {name}; give an axis of that name or a value in the base{file}"
-                )
+                remedy = "an axis of that name or a value in the base"
+                file = ", such as {'file': PATH}" if name == "task" else ""
+                raise InputError(f"grid has no {name}; give {remedy}{file}")
 
     @property
     def points(self) -> tuple[Point, ...]:
