@@ -150,12 +150,15 @@ def draw_transition_table(
     states = [dfa.initial, *(state for state in dfa.states if state != dfa.initial)]
     number = {state: str(place) for place, state in enumerate(states)}
     numbered = {state: f"{number[state]} {names[state]}" for state in states}
-    columns = [ascii_lowercase[place] for place in range(min(len(dfa.alphabet), 26))]
-    key = textwrap.wrap(", ".join(map(" = ".join, zip(columns, dfa.alphabet, strict=False))), _KEY_WIDTH)
+    letters = dict(zip(ascii_lowercase, dfa.alphabet, strict=False))
+    key = textwrap.wrap(", ".join(map(" = ".join, letters.items())), _KEY_WIDTH)
     if not (
         _has_table(axes, dfa, states, names, names)
         or _has_table(axes, dfa, states, numbered, number)
-        or (len(dfa.alphabet) <= 26 and _has_table(axes, dfa, states, numbered, number, columns, key))
+        or (
+            len(letters) == len(dfa.alphabet)
+            and _has_table(axes, dfa, states, numbered, number, list(letters), key)
+        )
     ):
         size = f"{len(states)} states,\n{len(dfa.alphabet)} symbols"
         axes.text(0.5, 0.5, size, **_CENTRED, transform=axes.transAxes)

@@ -132,18 +132,13 @@ class RunMechanism:
             found.append(
                 f"{percent(1 - self.share_converged, 2)} of the fixed points on the way were not found"
             )
-        told = self._told
-        if told < len(next(iter(self.swaps.values())).giver):
+        swap = next(iter(self.swaps.values()))
+        if swap.told < len(swap.giver):
             found.append(
-                f"this automaton forgets: {told + 1} tokens after an exchange most pairs of states have met; "
-                "what is said of the last token is of the one before"
+                f"this automaton forgets: at token {swap.told + 1} after an exchange most pairs of states "
+                "have met; the last token is here the one before"
             )
         return found
-
-    @property
-    def _told(self) -> int:
-        """The number of tokens after an exchange that tell whose answers follow."""
-        return next(iter(self.swaps.values())).told
 
     @property
     def _of_states(self) -> str:

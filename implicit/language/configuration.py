@@ -131,7 +131,8 @@ class LanguageModelConfig(PreTrainedConfig):
         fixed = FIXED | INITIAL
         for name in sorted(fixed.keys() & others.keys()):
             value = tuple(others[name]) if isinstance(others[name], list) else others[name]
-            if (usual := fixed[name]) != value and (usual, value) != ("silu", "swish"):  # are one function
+            value = "silu" if value == "swish" else value  # two names of one function
+            if value != fixed[name]:
                 raise InputError(f"{name} is {shown(value)}; the layers here have {fixed[name]}, give that")
         for name in others.keys() - fixed.keys() - UNREAD - OF_TRANSFORMERS:
             if not name.startswith("_"):

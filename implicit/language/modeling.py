@@ -169,8 +169,11 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if pretrained_model_name_or_path is not None:
             folder = Path(pretrained_model_name_or_path) / (options.get("subfolder") or "")
             if folder.is_dir():
-                folder, adapter = model_and_adapter(folder, options.get("subfolder") or "")
                 check_texts(folder)
+                named = folder
+                folder, adapter = model_and_adapter(named, options.get("subfolder") or "")
+                if folder != named:
+                    check_texts(folder)
                 variant = f"[.]{re.escape(options['variant'])}" if options.get("variant") else ""
                 files = rf"model(-\d+-of-\d+)?{variant}(-\d+-of-\d+)?[.]safetensors"
                 check_hashes(folder, files)

@@ -9,7 +9,6 @@ carry 0 · NaN to earlier ones.
 
 import functools
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -77,12 +76,10 @@ def is_recorded() -> bool:
         return True
     if not is_in_torch_dispatch_mode():
         return False
-    # Loaded by whoever uses them. To import them here would load SymPy for everybody.
-    proxies, guards = (
-        sys.modules.get(f"torch.{name}") for name in ("fx.experimental.proxy_tensor", "_guards")
-    )
-    recorded = proxies is not None and proxies.get_proxy_mode() is not None
-    return recorded or (guards is not None and guards.detect_fake_mode() is not None)
+    from torch._guards import detect_fake_mode
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode  # which may load SymPy
+
+    return get_proxy_mode() is not None or detect_fake_mode() is not None
 
 
 def _pull_back(definition: Op, inputs: Arguments, gradients: Arguments) -> Arguments:

@@ -49,14 +49,8 @@ def test_an_automaton_of_words_is_a_table() -> None:
 
 def test_where_long_names_have_no_space_numbers_stand_for_states_and_symbols() -> None:
     symbols = ("half a euro", "one euro", "money back", "choose a drink")
-    row = dict.fromkeys(symbols, "nothing was paid")
-    dfa = DFA(
-        ("enough money", "nothing was paid"),
-        symbols,
-        dict.fromkeys(("enough money", "nothing was paid"), row),
-        "enough money",
-        (),
-    )
+    rows = dict.fromkeys(("enough money", "nothing"), dict.fromkeys(symbols, "nothing"))
+    dfa = DFA(tuple(rows), symbols, rows, "enough money", ())
     figure = plt.figure(figsize=(2.2, 2.2))
     axes = draw_transition_table(dfa, figure.subplots())
     cells = {place: cell.get_text().get_text() for place, cell in axes.tables[0].get_celld().items()}
@@ -69,9 +63,8 @@ def test_where_long_names_have_no_space_numbers_stand_for_states_and_symbols() -
 def test_labels_of_arrows_do_not_hide_each_other() -> None:
     states = tuple("abcde")
     rows = {state: {other: other for other in states} for state in states}
-    places = np.array(
-        [text.get_position() for text in draw_dfa(DFA(states, states, rows, "a", ())).texts[:25]]
-    )
+    texts = draw_dfa(DFA(states, states, rows, "a", ())).texts[:25]  # behind them the names of the states
+    places = np.array([text.get_position() for text in texts])
     apart = np.linalg.norm(places[:, None] - places, axis=2) + np.eye(25)
     assert apart.min() > 0.25
 

@@ -74,13 +74,9 @@ def test_the_machine_of_a_task_is_found_equivalent(name: str) -> None:
     assert found.departs_after is None
     assert found.fidelity(48) == found.accuracy(48) == 1
     if name == "S3":  # whose states are answered, each by a name of its own
-        expected = {
-            state: {
-                token: task.state_names[after] for token, after in zip(task.token_names, row, strict=True)
-            }
-            for state, row in zip(task.state_names, task.table, strict=True)
-        }
-        assert found.dfa.transitions == expected
+        names, steps = task.state_names, found.dfa.transitions
+        reached = [[steps[state][token] for token in task.token_names] for state in names]
+        assert reached == [[names[after] for after in row] for row in task.table]
 
 
 @pytest.mark.parametrize("language", ["(b*ab*a)*b*", ".*ab", ".*abb?"])

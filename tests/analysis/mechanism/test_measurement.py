@@ -184,7 +184,7 @@ def test_several_parts_that_share_the_state_are_told(s3: WordProblem) -> None:
     assert abs(found.held.reliability) < 0.6, "the means of the parts say nothing, and say so"
 
 
-def test_of_an_automaton_that_forgets_the_remedy_is_told() -> None:
+def test_an_automaton_that_forgets_is_asked_before_it_does() -> None:
     reset = {"left": "left", "right": "right"}
     rows = {state: reset | {"stay": state} for state in reset}
     switch = task_from(DFA(tuple(rows), ("left", "right", "stay"), rows, "left", ()))

@@ -165,7 +165,7 @@ def test_a_folder_of_an_adapter_is_read_with_the_base_that_it_names(method: str,
 def test_a_folder_that_asks_for_more_than_it_holds_is_refused(
     name: str, fields: dict[str, Any], apart: bool, tmp_path: Path
 ) -> None:
-    """Whether the adapter lies beside its model or names another folder, whose configuration counts then."""
+    """The adapter lies beside its model, or names the folder of one."""
     peft = pytest.importorskip("peft")
     base = tmp_path / "base" if apart else tmp_path
     peft.get_peft_model(
